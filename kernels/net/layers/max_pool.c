@@ -60,16 +60,17 @@ static struct sizes sizes_of(const struct hd_layer_run *run)
                           .padding = layer->fields[HD_POOL_PADDING]};
 }
 
-/* The pixels [y0, y1) x [x0, x1) of a window that are inside the image. */
+/* The pixels of a window that are inside the image: the first, and how many. */
 struct window {
-    int64_t y0, y1, x0, x1;
+    int64_t first, height, width;
 };
 
 static struct window clip_window(const struct sizes *s, int64_t oy, int64_t ox)
 {
     const int64_t y = oy * s->stride - s->padding, x = ox * s->stride - s->padding;
-    return (struct window){y > 0 ? y : 0, hd_min(y + s->kernel, s->in_height), x > 0 ? x : 0,
-                           hd_min(x + s->kernel, s->in_width)};
+    const int64_t y0 = y > 0 ? y : 0, x0 = x > 0 ? x : 0;
+    return (struct window){y0 * s->in_width + x0, hd_min(y + s->kernel, s->in_height) - y0,
+                           hd_min(x + s->kernel, s->in_width) - x0};
 }
 
 /* Loads `lanes` numbers as a vector, and stores them. */
@@ -95,26 +96,38 @@ HD_ALWAYS void store(void *to, int64_t at, hd_vec value, int lanes, bool bf16)
             ((float *)to)[at + i] = value[i];
 }
 
-/* The maxima of a window in up to LANES channels, and the pixels where they are. */
+/* The maxima of some pixels in up to LANES channels, and the pixels where they are. */
 struct maxima {
     hd_vec max;
     hd_vec_mask pixel;
 };
 
-/* `x` is the first of these channels of the image. */
+/* Returns the greater of both for each channel; the pixels of `b` come after those of `a`. */
+HD_ALWAYS struct maxima choose(struct maxima a, struct maxima b)
+{
+    const hd_vec_mask later = (b.max > a.max) | (b.max != b.max);
+    return (struct maxima){(hd_vec)((later & (hd_vec_mask)b.max) | (~later & (hd_vec_mask)a.max)),
+                           (later & b.pixel) | (~later & a.pixel)};
+}
+
+/* `x` is the first of these channels of the image. Rows by themselves: what depends on one another
+ * takes a vector unit's latency each. */
 HD_ALWAYS struct maxima find_maxima(const struct sizes *s, struct window w, const void *x,
                                     int64_t first, int lanes, bool bf16)
 {
-    struct maxima m = {.max = (hd_vec){0} - INFINITY,
-                       .pixel = (hd_vec_mask){0} + (int32_t)(w.y0 * s->in_width + w.x0)};
-    for (int64_t y = w.y0; y < w.y1; y++)
-        for (int64_t column = w.x0; column < w.x1; column++) {
-            const int64_t at = y * s->in_width + column;
-            const hd_vec value = load(x, first + at * s->lanes, lanes, bf16);
-            const hd_vec_mask replaces = (value > m.max) | (value != value);
-            m.max = (hd_vec)((replaces & (hd_vec_mask)value) | (~replaces & (hd_vec_mask)m.max));
-            m.pixel = (replaces & (int32_t)at) | (~replaces & m.pixel);
+    struct maxima m;
+#pragma GCC unroll 3
+    for (int64_t y = 0; y < w.height; y++) {
+        struct maxima row;
+#pragma GCC unroll 3
+        for (int64_t column = 0; column < w.width; column++) {
+            const int64_t at = w.first + y * s->in_width + column;
+            const struct maxima here = {load(x, first + at * s->lanes, lanes, bf16),
+                                        (hd_vec_mask){0} + (int32_t)at};
+            row = column == 0 ? here : choose(row, here);
         }
+        m = y == 0 ? row : choose(m, row);
+    }
     return m;
 }
 
@@ -122,28 +135,40 @@ HD_ALWAYS struct maxima find_maxima(const struct sizes *s, struct window w, cons
 HD_ALWAYS void add_to_maxima(const struct sizes *s, struct window w, struct maxima m, hd_vec dy,
                              int64_t first, int lanes, bool bf16, void *dx)
 {
-    for (int64_t y = w.y0; y < w.y1; y++)
-        for (int64_t column = w.x0; column < w.x1; column++) {
-            const int64_t pixel = y * s->in_width + column, at = first + pixel * s->lanes;
+#pragma GCC unroll 3
+    for (int64_t y = 0; y < w.height; y++)
+#pragma GCC unroll 3
+        for (int64_t column = 0; column < w.width; column++) {
+            const int64_t pixel = w.first + y * s->in_width + column, at = first + pixel * s->lanes;
             const hd_vec_mask here = m.pixel == (int32_t)pixel;
             const hd_vec part = (hd_vec)(here & (hd_vec_mask)dy);
             store(dx, at, load(dx, at, lanes, bf16) + part, lanes, bf16);
         }
 }
 
+HD_ALWAYS void pool_window(const struct sizes *s, const struct hd_layer_run *run, struct window w,
+                           int64_t in, int64_t out, int lanes, bool bf16, bool backward)
+{
+    const struct maxima m = find_maxima(s, w, run->x, in, lanes, bf16);
+    if (backward)
+        add_to_maxima(s, w, m, load(run->dy, out, lanes, bf16), in, lanes, bf16, run->to);
+    else
+        store(run->to, out, m.max, lanes, bf16);
+}
+
 /* Goes through the windows of some channels of an image: forward writes the maxima, backward adds
- * the derivatives to their pixels. */
+ * the derivatives to their pixels. Most windows are whole, and of 3 x 3 pixels. */
 HD_ALWAYS void pool_lanes(const struct sizes *s, const struct hd_layer_run *run, int64_t in,
                           int64_t out, int lanes, bool bf16, bool backward)
 {
-    for (int64_t i = 0; i < s->out_height * s->out_width; i++, out += s->lanes) {
-        const struct window w = clip_window(s, i / s->out_width, i % s->out_width);
-        const struct maxima m = find_maxima(s, w, run->x, in, lanes, bf16);
-        if (backward)
-            add_to_maxima(s, w, m, load(run->dy, out, lanes, bf16), in, lanes, bf16, run->to);
-        else
-            store(run->to, out, m.max, lanes, bf16);
-    }
+    for (int64_t oy = 0; oy < s->out_height; oy++)
+        for (int64_t ox = 0; ox < s->out_width; ox++, out += s->lanes) {
+            const struct window w = clip_window(s, oy, ox);
+            if (w.height == 3 && w.width == 3)
+                pool_window(s, run, (struct window){w.first, 3, 3}, in, out, lanes, bf16, backward);
+            else
+                pool_window(s, run, w, in, out, lanes, bf16, backward);
+        }
 }
 
 HD_ALWAYS void pool(const struct hd_layer_run *run, bool bf16, bool backward)
@@ -151,7 +176,10 @@ HD_ALWAYS void pool(const struct hd_layer_run *run, bool bf16, bool backward)
     const struct sizes s = sizes_of(run);
     const int64_t in = s.in_height * s.in_width * s.lanes;
     const int64_t out = s.out_height * s.out_width * s.lanes;
-    for (int64_t i = 0; i < run->rows * s.blocks; i++)
+    const size_t bytes = (size_t)in * (bf16 ? sizeof(hd_bf16) : sizeof(float));
+    for (int64_t i = 0; i < run->rows * s.blocks; i++) {
+        if (backward) /* each image just before, so that it is in a cache */
+            memset((char *)run->to + (size_t)i * bytes, 0, bytes);
         for (int64_t lane = 0; lane < s.lanes; lane += LANES) {
             const int lanes = (int)hd_min(s.lanes - lane, LANES);
             if (lanes == LANES)
@@ -159,6 +187,7 @@ HD_ALWAYS void pool(const struct hd_layer_run *run, bool bf16, bool backward)
             else
                 pool_lanes(&s, run, i * in + lane, i * out + lane, lanes, bf16, backward);
         }
+    }
 }
 
 static void max_pool_forward(const struct hd_layer_run *run)
@@ -171,7 +200,6 @@ static void max_pool_forward(const struct hd_layer_run *run)
 
 static void max_pool_backward_data(const struct hd_layer_run *run)
 {
-    memset(run->to, 0, (size_t)hd_form_get_bytes(run->form, run->rows));
     if (run->form->bf16)
         pool(run, true, true);
     else
