@@ -5,7 +5,6 @@
 #include "kernels/net/layers/form.h"
 #include "kernels/net/layers/layer.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,8 +109,8 @@ HD_ALWAYS struct maxima choose(struct maxima a, struct maxima b)
                            (later & b.pixel) | (~later & a.pixel)};
 }
 
-/* `x` is the first of these channels of the image. Rows by themselves: what depends on one another
- * takes a vector unit's latency each. */
+/* `x` is the first of these channels of the image. Each row has maxima of its own, so that fewer
+ * comparisons wait for one another. */
 HD_ALWAYS struct maxima find_maxima(const struct sizes *s, struct window w, const void *x,
                                     int64_t first, int lanes, bool bf16)
 {
@@ -176,7 +175,7 @@ HD_ALWAYS void pool(const struct hd_layer_run *run, bool bf16, bool backward)
     const struct sizes s = sizes_of(run);
     const int64_t in = s.in_height * s.in_width * s.lanes;
     const int64_t out = s.out_height * s.out_width * s.lanes;
-    const size_t bytes = (size_t)in * (bf16 ? sizeof(hd_bf16) : sizeof(float));
+    const size_t bytes = (size_t)(in * hd_form_get_element_bytes(run->form));
     for (int64_t i = 0; i < run->rows * s.blocks; i++) {
         if (backward) /* each image just before, so that it is in a cache */
             memset((char *)run->to + (size_t)i * bytes, 0, bytes);
