@@ -19,3 +19,10 @@ int64_t hd_clock_get_wall_ns(void)
 {
     return read_clock(CLOCK_REALTIME);
 }
+
+void hd_nap(int64_t waited_ns)
+{
+    enum { SHORTEST_NS = 50000, LONGEST_NS = 2000000 };
+    const int64_t nap_ns = SHORTEST_NS + waited_ns / 1000;
+    nanosleep(&(struct timespec){.tv_nsec = nap_ns < LONGEST_NS ? nap_ns : LONGEST_NS}, NULL);
+}

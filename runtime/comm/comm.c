@@ -160,7 +160,7 @@ int hd_channel_wait(struct hd_channel *channel, int64_t seq, int64_t timeout_ns,
 {
     /* A peer on a core of its own is seen within the spin; one that shares this core needs it, soon
      * by a yield, and for good by naps, because yielding keeps a core busy. */
-    enum { POLLS = 64, SPIN_NS = 3000, YIELD_NS = 1000000, NAP_NS = 50000 };
+    enum { POLLS = 64, SPIN_NS = 3000, YIELD_NS = 1000000 };
     int64_t start_ns = hd_clock_get_ns();
     for (;;) {
         for (int i = 0; i < POLLS; i++) {
@@ -180,15 +180,15 @@ int hd_channel_wait(struct hd_channel *channel, int64_t seq, int64_t timeout_ns,
             return hd_fail(HD_ERR_WATCHDOG, "%s", report);
         }
         if (waited_ns > YIELD_NS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            hd_nap(waited_ns - YIELD_NS);
         else if (waited_ns > SPIN_NS)
             sched_yield();
     }
 }
 
-void hd_comm_wait_for_data(struct hd_comm *comm, int wake_fd)
+void hd_comm_wait_for_data(struct hd_comm *comm, int wake_fd, int64_t waited_ns)
 {
-    comm->ops->wait_for_data(comm, wake_fd);
+    comm->ops->wait_for_data(comm, wake_fd, waited_ns);
 }
 
 int64_t hd_comm_count_sent_bytes(struct hd_comm *comm)

@@ -151,8 +151,9 @@ void hd_channel_post_pairs(struct hd_channel *channel, int64_t seq, const char *
 bool hd_channel_test(struct hd_channel *channel, int64_t seq);
 
 /* Waits, for a millisecond at most, until hd_channel_test may find, on any channel, data that have
- * come from other hosts, or can send more, or until wake_fd can be read. */
-void hd_comm_wait_for_data(struct hd_comm *comm, int wake_fd);
+ * come from other hosts, or can send more, or until wake_fd can be read. Of a transport that cannot
+ * tell, naps: waited_ns is how long the caller has waited (hd_nap). */
+void hd_comm_wait_for_data(struct hd_comm *comm, int wake_fd, int64_t waited_ns);
 
 /* Waits for seq: spins, then yields, then naps, so that ranks that share a core progress.
  * timeout_ns 0: no limit. `cancelled` (may be NULL) is asked between polls. Returns HD_OK;

@@ -48,7 +48,7 @@ struct hd_comm_ops {
     /* Drives transfers on and records the arrivals of other ranks. */
     void (*progress)(struct hd_channel *channel);
     /* Does hd_comm_wait_for_data. */
-    void (*wait_for_data)(struct hd_comm *comm, int wake_fd);
+    void (*wait_for_data)(struct hd_comm *comm, int wake_fd, int64_t waited_ns);
     /* Returns whether the pairs' number seq has not ended because of `rank`. */
     bool (*is_awaited)(struct hd_channel *channel, int rank, int64_t seq);
     /* Returns whether a message of `rank` waits for the number after this rank's last, *seq_p. */

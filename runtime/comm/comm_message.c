@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* A message under way. */
 struct message {
@@ -238,9 +237,9 @@ static int arm(struct hd_channel *channel, struct pollfd *polls, int n)
     return more < 0 ? -1 : n + more;
 }
 
-static void wait_for_data(struct hd_comm *comm, int wake_fd)
+static void wait_for_data(struct hd_comm *comm, int wake_fd, int64_t waited_ns)
 {
-    enum { LONGEST_MS = 1, NAP_NS = 50000 };
+    enum { LONGEST_MS = 1 };
     struct pollfd polls[POLLS];
     int n = 0;
     polls[n++] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
@@ -249,7 +248,7 @@ static void wait_for_data(struct hd_comm *comm, int wake_fd)
     if (n > 0)
         poll(polls, (nfds_t)n, LONGEST_MS);
     else if (!comm->channels[0].messages->links->ops->arm)
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        hd_nap(waited_ns);
 }
 
 /* rank -1: any. */

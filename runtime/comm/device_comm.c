@@ -6,8 +6,6 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
 
-#include <time.h>
-
 static int report_late(struct hd_device_comm *device_comm)
 {
     char text[512], others[512] = "";
@@ -20,7 +18,7 @@ static int report_late(struct hd_device_comm *device_comm)
 int hd_device_comm_wait(struct hd_device_comm *device_comm, int64_t sequence, int64_t timeout_ns,
                         bool (*cancelled)(void *arg), void *arg)
 {
-    enum { SPIN_NS = 100000, NAP_NS = 50000 };
+    enum { SPIN_NS = 100000 };
     char why[HD_DEVICE_COMM_MESSAGE_BYTES];
     const int64_t start_ns = hd_clock_get_ns();
     while (!hd_device_comm_test(device_comm, sequence)) {
@@ -33,7 +31,7 @@ int hd_device_comm_wait(struct hd_device_comm *device_comm, int64_t sequence, in
         if (timeout_ns > 0 && waited_ns > timeout_ns)
             return report_late(device_comm);
         if (waited_ns > SPIN_NS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            hd_nap(waited_ns - SPIN_NS);
     }
     return HD_OK;
 }

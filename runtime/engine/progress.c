@@ -3,6 +3,7 @@
  * hosts, a thread, because between hosts data move only while somebody asks the transport for them,
  * and workers may be busy for long. Idle workers of StarPU spin; ours yield for a while, because
  * the next task or rank is usually near, then nap. */
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
@@ -13,7 +14,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* -- The thread -------------------------------------------------------------------------------- */
@@ -22,14 +22,15 @@ static void *drive(void *arg)
 {
     struct hd_session *session = arg;
     struct hd_progress_thread *thread = &session->exchanges.thread;
+    int64_t begin_ns = hd_clock_get_ns();
     while (!atomic_load(&thread->stop)) {
         uint64_t begun;
         if (atomic_load(&session->exchanges.n_open) == 0)
             poll(&(struct pollfd){.fd = thread->wake_fd, .events = POLLIN}, 1, -1);
         while (read(thread->wake_fd, &begun, sizeof begun) > 0)
-            ;
+            begin_ns = hd_clock_get_ns();
         hd_session_progress(session);
-        hd_comm_wait_for_data(session->options.comm, thread->wake_fd);
+        hd_comm_wait_for_data(session->options.comm, thread->wake_fd, hd_clock_get_ns() - begin_ns);
     }
     return NULL;
 }
@@ -62,22 +63,21 @@ void hd_progress_thread_stop(struct hd_session *session)
 
 /* -- Idle workers ------------------------------------------------------------------------------ */
 
-enum { YIELDS_BEFORE_NAP = 400, NAP_FIRST_US = 20, NAP_LONGEST_US = 100 };
-
-void hd_idle(int *rounds_p)
+void hd_idle(struct hd_idle *idle)
 {
-    const int rounds = (*rounds_p)++;
-    if (rounds < YIELDS_BEFORE_NAP) {
+    enum { YIELDS_BEFORE_NAP = 400 };
+    if (idle->rounds++ < YIELDS_BEFORE_NAP) {
         sched_yield();
         return;
     }
-    long nap_us = NAP_FIRST_US + (rounds - YIELDS_BEFORE_NAP) / 4;
-    struct timespec nap = {0, 1000 * (nap_us < NAP_LONGEST_US ? nap_us : NAP_LONGEST_US)};
-    nanosleep(&nap, NULL);
+    const int64_t now_ns = hd_clock_get_ns();
+    if (idle->since_ns == 0)
+        idle->since_ns = now_ns;
+    hd_nap(now_ns - idle->since_ns);
 }
 
 static _Thread_local bool is_submitter; /* naps between its own polls, not in the hook */
-static _Thread_local int worker_idle_rounds;
+static _Thread_local struct hd_idle worker_idle;
 static _Thread_local int64_t worker_finished;
 
 void hd_idle_mark_submitter(void)
@@ -93,8 +93,8 @@ unsigned hd_idle_hook(void *arg)
     hd_session_progress(session);
     int64_t finished = atomic_load_explicit(&session->tasks.finished, memory_order_relaxed);
     if (finished != worker_finished)
-        worker_idle_rounds = 0;
+        worker_idle = (struct hd_idle){0};
     worker_finished = finished;
-    hd_idle(&worker_idle_rounds);
+    hd_idle(&worker_idle);
     return 1;
 }

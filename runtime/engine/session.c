@@ -222,7 +222,7 @@ enum { ROUNDS_PER_CHECK = 64 };
 static void work_until(struct hd_session *session, bool (*ready)(void *), void *arg,
                        bool stop_on_error)
 {
-    int idle_rounds = 0;
+    struct hd_idle idle = {0};
     session->events.seen_ns = hd_clock_get_ns();
     for (unsigned round = 0; !ready(arg); round++) {
         if (stop_on_error && hd_session_get_status(session) != HD_OK)
@@ -231,9 +231,9 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
         starpu_driver_run_once(&session->starpu.driver);
         hd_session_progress(session);
         if (atomic_load_explicit(&session->tasks.finished, memory_order_relaxed) == before)
-            hd_idle(&idle_rounds);
+            hd_idle(&idle);
         else
-            idle_rounds = 0;
+            idle = (struct hd_idle){0};
         if (round % ROUNDS_PER_CHECK == 0)
             hd_session_watch(session);
     }

@@ -236,9 +236,15 @@ static inline void hd_progress_thread_wake(struct hd_session *session)
         hd_log(HD_LOG_WARN, "the transport's thread cannot be woken: %m");
 }
 
-/* Idle policy (progress.c). A round without anything to do yields, and after a while naps;
- * *rounds_p counts them, 0 at first. The hook is StarPU's, for its idle workers; the submitter naps
- * between its own polls instead. Any thread. */
-void hd_idle(int *rounds_p);
+/* Says how long a thread has had nothing to do; {0} at first. */
+struct hd_idle {
+    int rounds;
+    int64_t since_ns; /* of the first nap; 0: none yet */
+};
+
+/* Idle policy (progress.c). A round without anything to do yields, and after a while naps (hd_nap).
+ * The hook is StarPU's, for its idle workers; the submitter naps between its own polls instead. Any
+ * thread. */
+void hd_idle(struct hd_idle *idle);
 unsigned hd_idle_hook(void *session);
 void hd_idle_mark_submitter(void);

@@ -314,3 +314,17 @@ TEST(test_clocks)
     }
     ck_assert_int_gt(hd_clock_get_wall_ns(), INT64_C(1700000000) * 1000000000); /* after 2023 */
 }
+
+/* How late a nap ends depends on the machine; none may end early, and the longest still ends soon.
+ */
+TEST(test_naps)
+{
+    static const struct {
+        int64_t waited_ns, nap_ns;
+    } cases[] = {{0, 50000}, {500000000, 550000}, {INT64_MAX, 2000000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t begin_ns = hd_clock_get_ns();
+        hd_nap(cases[i].waited_ns);
+        ck_assert_int_ge(hd_clock_get_ns() - begin_ns, cases[i].nap_ns);
+    }
+}
