@@ -12,6 +12,7 @@ struct groups {
 static __global__ void draw_actions(const float *logit, int64_t ld, int64_t n, int64_t rows,
                                     const struct groups groups, int64_t all_rows)
 {
+    HD_AWAIT_INPUTS();
     const int64_t at = HD_ELEMENT, i = at % rows;
     if (at >= all_rows)
         return;

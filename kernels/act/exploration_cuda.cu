@@ -9,6 +9,7 @@ extern "C" {
 static __global__ void argmax_rows(const float *q, int64_t ld, int64_t n, int64_t rows,
                                    int32_t *action)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < rows)
         action[i] = (int32_t)hd_argmax(q + i * ld, n);

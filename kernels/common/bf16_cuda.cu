@@ -7,6 +7,7 @@ extern "C" {
 
 static __global__ void round_all(const float *from, int64_t n, hd_bf16 *to)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < n)
         to[i] = hd_bf16_from_float(from[i]);

@@ -32,6 +32,7 @@ static __device__ double sum_of_column(double local, int columns)
 static __global__ void of_columns(const float *x, int64_t rows, int64_t n, int columns,
                                   struct hd_moments of)
 {
+    HD_AWAIT_INPUTS();
     const int64_t column = (int64_t)blockIdx.x * columns + threadIdx.x % columns;
     const int64_t first = column < n ? threadIdx.x / columns : rows, each = THREADS / columns;
     double sum = 0, squares = 0;
@@ -76,6 +77,7 @@ extern "C" int64_t hd_moments_get_scratch_bytes(int64_t n)
 template <typename word>
 static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint32_t *scratch)
 {
+    HD_AWAIT_INPUTS();
     enum { BYTES = sizeof(word) };
     const int64_t share = blockIdx.y, first = HD_ELEMENT * BYTES;
     const int64_t lo = share * rows / SHARES, hi = (share + 1) * rows / SHARES;
@@ -102,6 +104,7 @@ static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint
 static __global__ void finish_bytes(const uint32_t *scratch, int64_t rows, int64_t n,
                                     struct hd_moments of)
 {
+    HD_AWAIT_INPUTS();
     const int64_t j = HD_ELEMENT;
     uint32_t sum = 0, square = 0;
     if (j == 0)
@@ -148,6 +151,7 @@ static __device__ void merge_node(struct node *into, const struct node *other)
 static __global__ void reduce_operands(const __grid_constant__ struct hd_moments_operands operands,
                                        int64_t n, const struct hd_moments to)
 {
+    HD_AWAIT_INPUTS();
     enum { WAITING = 7 }; /* 1 + log2(HD_MOMENTS_OPERANDS) */
     struct node node[WAITING];
     const int64_t j = HD_ELEMENT;
@@ -189,6 +193,7 @@ static __global__ void join_elements(struct hd_moments into, const struct hd_mom
                                      int64_t n, double prior, double epsilon, float *scale,
                                      float *shift)
 {
+    HD_AWAIT_INPUTS();
     const int64_t j = HD_ELEMENT;
     if (j >= n || *other.count == 0)
         return;
@@ -204,6 +209,7 @@ static __global__ void join_elements(struct hd_moments into, const struct hd_mom
 static __global__ void join_counts(struct hd_moments into, const struct hd_moments other,
                                    double prior)
 {
+    HD_AWAIT_INPUTS();
     if (*other.count != 0)
         *into.count = count_before(*into.count, prior) + *other.count;
 }

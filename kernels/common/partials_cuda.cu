@@ -20,6 +20,7 @@ template <int W, int ROWS>
 static __global__ void add_partials(const __grid_constant__ tree_of_groups tree, bool mean,
                                     int64_t lo, int64_t hi, float *to, float *count)
 {
+    HD_AWAIT_INPUTS();
     int64_t i = lo + HD_ELEMENT * W;
     if (i + W <= hi)
         add_elements<W, ROWS>(tree, mean, i, i == lo, to, count);

@@ -12,6 +12,7 @@ typedef hd_partials_tree<1> grad_partials;
 static __global__ void begin_step(struct hd_adam adam, struct hd_adam_inputs inputs,
                                   int64_t *updates, struct hd_adam_scalars *scalars)
 {
+    HD_AWAIT_INPUTS();
     if (inputs.rate && inputs.rate->weight > 0)
         adam.learning_rate = inputs.rate->value;
     *updates += 1;
@@ -64,6 +65,7 @@ static __global__ void step_tiles(const __grid_constant__ grad_partials partials
                                   const struct hd_adam_scalars *scalars, int64_t lo, int64_t hi,
                                   float *m, float *v)
 {
+    HD_AWAIT_INPUTS();
     const struct hd_adam_scalars s = *scalars;
     const float samples = ROWS == 0 ? *partials.group[0].counts : 0;
     const adam_step<ROWS> step = {partials, samples, s, m, v, tiles.floats};

@@ -8,6 +8,7 @@ extern "C" {
 
 static __global__ void last_of_rows(const float *out, int64_t rows, int64_t outputs, float *value)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < rows)
         value[i] = out[(i + 1) * outputs - 1];
@@ -69,6 +70,7 @@ static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i
 static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n,
                                  const struct rows rows)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     const float unit = unit_of(&args);
     if (i < n)
@@ -81,6 +83,7 @@ static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n
 static __global__ void finish_rows(const struct hd_advantages_args args, int64_t n,
                                    const struct rows rows)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i >= n)
         return;

@@ -10,6 +10,7 @@ extern "C" {
  * memory. */
 static __global__ void advantages(const struct hd_gae gae, float *advantage)
 {
+    HD_AWAIT_INPUTS();
     enum { AHEAD = 8 };
     const int64_t last = HD_ELEMENT;
     const float decay = gae.gamma * gae.lambda;

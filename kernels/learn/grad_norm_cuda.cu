@@ -50,6 +50,7 @@ template <int W, int ROWS>
 static __global__ void square_blocks(const __grid_constant__ grad_partials partials,
                                      const int32_t *gpu_at, int64_t lo, int64_t hi, double *blocks)
 {
+    HD_AWAIT_INPUTS();
     alignas(16) __shared__ float tile[HD_BLOCK];
     __shared__ double chains[LANES];
     const int64_t at = lo + (int64_t)blockIdx.x * HD_BLOCK;
@@ -113,6 +114,7 @@ static __device__ double sum_serially(const double *blocks, int64_t n)
  * first. A node of one partial has an empty left child. */
 static __global__ void push_norm(const double *blocks, int64_t n, struct hd_scalar_slot norm)
 {
+    HD_AWAIT_INPUTS();
     __shared__ double nodes[HD_THREADS];
     const int t = (int)threadIdx.x;
     int64_t lo = 0;

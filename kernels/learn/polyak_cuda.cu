@@ -7,6 +7,7 @@ extern "C" {
 
 static __global__ void move(float share, int64_t n, const float *from, float *to)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < n)
         to[i] = share * from[i] + (1 - share) * to[i];

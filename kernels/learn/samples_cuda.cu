@@ -7,6 +7,7 @@ extern "C" {
 
 static __global__ void count(const int64_t *used, int64_t first, int64_t rows, int64_t *samples)
 {
+    HD_AWAIT_INPUTS();
     *samples = hd_samples_count(*used, first, rows);
 }
 
@@ -18,6 +19,7 @@ extern "C" int hd_samples_count_cuda(const int64_t *used, int64_t first, int64_t
 
 static __global__ void note(const int64_t *samples, int64_t n, float *counts)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < n)
         counts[i] = (float)*samples;

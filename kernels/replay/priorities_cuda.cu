@@ -44,6 +44,7 @@ static __device__ void set_numbers(const struct tree &tree, int64_t first, int64
 
 static __global__ void push(const struct tree tree, const int64_t *first_p, const int64_t *end_p)
 {
+    HD_AWAIT_INPUTS();
     struct hd_priorities *p = tree.p;
     const int64_t first = *first_p, end = *end_p, old_first = p->first, old_end = p->end;
     const double max = p->max_priority == 0 ? 1 : p->max_priority;
@@ -113,6 +114,7 @@ static __device__ void raise_max(const struct tree &tree, const struct hd_priori
 /* The last one of the rows of a transition counts, and the first one computes the nodes above. */
 static __global__ void set(const struct tree tree, const struct hd_priorities_errors of)
 {
+    HD_AWAIT_INPUTS();
     __shared__ int64_t leaf[HD_PRIORITIES_ROWS];
     const int64_t leaves = hd_priorities_count_leaves(&tree.shape);
     for (int64_t r = threadIdx.x; r < of.rows; r += THREADS)

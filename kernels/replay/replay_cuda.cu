@@ -138,6 +138,7 @@ static __global__ void update_ring(const struct hd_replay_shape shape,
                                    const struct hd_replay_input input, int64_t *scratch,
                                    struct hd_replay_result *report)
 {
+    HD_AWAIT_INPUTS();
     const int64_t n = *input.n_frames, before = ring.header->added;
     const int64_t broken = find_broken(&shape, &ring, &input);
     int64_t lost = 0;
@@ -164,6 +165,7 @@ template <typename word>
 static __global__ void copy_frames(const struct hd_replay_ring ring, const char *frames,
                                    int64_t bytes, const int64_t *scratch)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = blockIdx.x;
     if (scratch[0] < 0 || i >= scratch[1] || scratch[HEADER + i] < 0)
         return;
@@ -175,6 +177,7 @@ static __global__ void copy_transitions(const struct hd_replay_shape shape,
                                         const struct hd_replay_ring ring, const uint64_t *from,
                                         int64_t n, int64_t words, const int64_t *scratch)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT, t = i / words;
     if (i >= n * words || scratch[0] < 0 || t + shape.capacity < n)
         return;
@@ -311,11 +314,13 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
 
 static __global__ void count_draw(struct hd_priorities *priorities)
 {
+    HD_AWAIT_INPUTS();
     priorities->draws++;
 }
 
 template <typename word> static __global__ void sample_rows(const struct sampling s)
 {
+    HD_AWAIT_INPUTS();
     const int64_t row = blockIdx.x;
     __shared__ const struct hd_transition *from;
     if (threadIdx.x == 0 && threadIdx.y == 0)

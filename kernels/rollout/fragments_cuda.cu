@@ -8,6 +8,7 @@ extern "C" {
 static __global__ void draw_actions(const struct hd_fragments fragments, const float *output,
                                     int64_t ld, const struct hd_rng *rng, uint32_t first, int64_t t)
 {
+    HD_AWAIT_INPUTS();
     const int64_t env = HD_ELEMENT;
     if (env < fragments.envs)
         hd_fragments_draw_action(&fragments, output, ld, rng, first, env, t);
@@ -24,6 +25,7 @@ extern "C" int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragmen
 
 static __global__ void note_samples(const struct hd_fragments fragments, const float *done)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < fragments.samples)
         hd_fragments_note_sample(&fragments, done, i);
@@ -34,6 +36,7 @@ static __global__ void note_samples(const struct hd_fragments fragments, const f
 static __global__ void note_ends(const struct hd_fragments fragments,
                                  const struct hd_fragment_ends ends)
 {
+    HD_AWAIT_INPUTS();
     __shared__ int64_t before[HD_THREADS + 1];
     const int64_t steps = fragments.envs * fragments.steps;
     const int64_t lo = steps * threadIdx.x / HD_THREADS,
@@ -70,6 +73,7 @@ extern "C" int hd_fragments_complete_cuda(const struct hd_fragments *fragments,
 
 static __global__ void clear_words(int64_t *words, int64_t n)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i < n)
         words[i] = 0;

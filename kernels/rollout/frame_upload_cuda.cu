@@ -14,6 +14,7 @@ struct uploads {
 template <typename word>
 static __global__ void upload_env(const struct uploads uploads, char *all_obs)
 {
+    HD_AWAIT_INPUTS();
     const int64_t envs = uploads.of[0].envs, env = blockIdx.x % envs;
     const struct hd_frame_upload &upload = uploads.of[blockIdx.x / envs];
     char *obs = all_obs;

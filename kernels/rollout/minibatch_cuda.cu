@@ -32,6 +32,7 @@ template <typename word>
 static __global__ void gather_rows(const struct hd_minibatch_source source,
                                    const struct hd_minibatch_arrays to)
 {
+    HD_AWAIT_INPUTS();
     __shared__ int32_t sample;
     const struct hd_steps *from = &source.from;
     const int64_t row = blockIdx.x;

@@ -7,6 +7,7 @@ template <typename word>
 static __global__ void copy_samples(const struct hd_steps steps, int64_t first, int64_t population,
                                     char *obs)
 {
+    HD_AWAIT_INPUTS();
     const int64_t row = blockIdx.x, sample = first + row * population / gridDim.x;
     hd_steps_copy<word>(&steps, sample, 0, obs + row * steps.stack * steps.frame_bytes);
 }
@@ -22,6 +23,7 @@ extern "C" int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t fi
 template <typename word>
 static __global__ void copy_after(const struct hd_steps steps, const int32_t *after, char *obs)
 {
+    HD_AWAIT_INPUTS();
     const int64_t row = blockIdx.x, sample = after[row];
     hd_steps_copy<word>(&steps, sample < 0 ? 0 : sample, sample >= 0,
                         obs + row * steps.stack * steps.frame_bytes);
@@ -73,6 +75,7 @@ static __device__ int sum_before(int local, int *total_p)
 
 static __global__ void find_after(const struct hd_steps steps, int32_t *after, int64_t capacity)
 {
+    HD_AWAIT_INPUTS();
     const int64_t n = steps.groups * steps.samples, each = (n + THREADS - 1) / THREADS;
     const int64_t lo = min(n, threadIdx.x * each), hi = min(n, lo + each);
     int local = 0, total;

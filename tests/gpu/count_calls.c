@@ -43,13 +43,16 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 blocks, dim3 threads, v
     CALL(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags))          \
     CALL(cudaEventDestroy, (cudaEvent_t event), (event))
 
-/* And what shows that it works. nvcc's launches call __cudaLaunchKernel. */
+/* And what shows that it works. Kernels are launched by cudaLaunchKernelExC; nvcc's own launches
+ * call __cudaLaunchKernel. */
 #define ASYNCHRONOUS(CALL)                                                                         \
     CALL(__cudaLaunchKernel,                                                                       \
          (cudaKernel_t kernel, dim3 blocks, dim3 threads, void **args, size_t shared,              \
           cudaStream_t stream),                                                                    \
          (kernel, blocks, threads, args, shared, stream))                                          \
     CALL(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))               \
+    CALL(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *kernel, void **args), \
+         (config, kernel, args))                                                                   \
     CALL(cudaLaunchKernel,                                                                         \
          (const void *kernel, dim3 blocks, dim3 threads, void **args, size_t shared,               \
           cudaStream_t stream),                                                                    \

@@ -54,7 +54,7 @@ def check_no_gpu(scratch):
     call(scratch("elsewhere/run"), scratch("none"), expect=77, env=environment(CUDA_VISIBLE_DEVICES=""))
     lines = results(scratch("none"))
     check(lines.pop("machine")["what"].startswith("no GPU"), "the machine has a GPU")
-    check(len(lines) == 11 and {line["outcome"] for line in lines.values()} == {"no GPU"}, f"{lines}")
+    check(len(lines) == 12 and {line["outcome"] for line in lines.values()} == {"no GPU"}, f"{lines}")
     said = call(KIT, "record", "--to", scratch.path, scratch("none"), expect=1)
     check("nothing in" in said, said)
     said = call(scratch("elsewhere/run"), scratch("none"), expect=2, env=environment(HD_GPU_CHECK_EMULATED=1))
@@ -72,7 +72,7 @@ def check_emulated(scratch):
     bundle(folder, "--emulated", "--tests", "test_adam,test_gae")
     call(folder + "/run", out, expect=0, env=environment(HD_GPU_CHECK_EMULATED=1))
     lines = results(out)
-    for name in ("machine", "smoke", "tests", "tolerances", "bits", "kernels", "hops", "strategies", "steady"):
+    for name in ("machine", "smoke", "tests", "tolerances", "bits", "kernels", "hops", "strategies", "steady", "early"):
         for line in group(lines, name):
             left_out = name == "smoke" and line["outcome"] == "skipped"
             check(line["outcome"] in ("passed", "measured") or left_out, f"{line}")

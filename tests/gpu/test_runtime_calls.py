@@ -16,7 +16,7 @@ ALLOWED = {
     "devices": "cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaDeviceGetStreamPriorityRange cudaDriverGetVersion cudaGetDevice "
                "cudaGetDeviceCount cudaGetDeviceProperties cudaRuntimeGetVersion cudaSetDevice",
     "errors": "cudaGetErrorName cudaGetErrorString cudaGetLastError cudaPeekAtLastError cudaStreamQuery",
-    "work that waits for nothing": "cudaEventQuery cudaEventRecord cudaGraphLaunch cudaMemcpyAsync",
+    "work that waits for nothing": "cudaEventQuery cudaEventRecord cudaGraphLaunch cudaLaunchKernelExC cudaMemcpyAsync",
     "captures": "cudaGraphDestroy cudaGraphExecDestroy cudaGraphInstantiate cudaStreamBeginCapture "
                 "cudaStreamEndCapture",
     "what waits, or is for the beginning and the end": "cudaDeviceSynchronize cudaEventCreateWithFlags "

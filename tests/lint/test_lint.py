@@ -90,6 +90,8 @@ CASES = [
     ("rooms", {f"kernels/common/f{i}.c": SPDX for i in range(24)}, "26 files side by side"),
     ("rooms", {f"kernels/common/{name}.cu": SPDX + "struct one {\n    __device__ int get() const;\n};\n" for name in "ab"},
      "kernels/common/b.cu:1: kernels/common/a.cu has a type one"),
+    ("rooms", {"kernels/common/a.cu": SPDX + "static __global__ void one(int *x)\n{\n    *x = 1;\n}\n"},
+     "a.cu:2: this kernel does not begin with HD_AWAIT_INPUTS()"),
     ("docs", {**RELEASE, "CITATION.cff": CITATION}, None),
     ("docs", {**RELEASE, "CITATION.cff": CITATION.replace("version: 1.2.3", "version: 1.2.2")}, "version is not 1.2.3"),
     ("docs", {**RELEASE, "CITATION.cff": CITATION.replace("-05", "-06")}, "date-released is not 2026-04-05"),

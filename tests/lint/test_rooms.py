@@ -2,7 +2,7 @@
 """test_rooms.py [ROOT]: no folder of code has more files side by side than a reader can look over, and
 no two modules include each other, directly or round a circle, nor do two folders. A module is the files of one name:
 adam.h, adam_cpu.c, adam_cuda.cu and adam_internal.h. No two CUDA sources have types of one name with functions for
-GPUs, of which the linker would keep one."""
+GPUs, of which the linker would keep one. Every kernel waits for its inputs before all else (HD_AWAIT_INPUTS)."""
 
 import collections
 import os
@@ -13,6 +13,7 @@ import tree
 MOST = 25  # files side by side
 CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+KERNEL = re.compile(r"__global__[^{;]*\{\n(?! *HD_AWAIT_INPUTS\(\);\n)")
 FUNCTOR = re.compile(r"^(?:template *<.*> *)?struct (\w+) \{\n(?:(?!\};).*\n)*?.*__device__", re.M)
 
 
@@ -29,6 +30,14 @@ def twins(root, paths):
         for name in FUNCTOR.findall(tree.read(root, path)) if path.endswith(".cu") else ():
             places[name].append(path)
     return [f"{found[-1]}:1: {found[0]} has a type {name}, too" for name, found in sorted(places.items()) if len(found) > 1]
+
+
+def early(root, paths):
+    """A kernel that reads or writes before its predecessor has ended."""
+    for path in paths:
+        text = tree.read(root, path) if path.endswith((".cu", ".cuh")) else ""
+        yield from (f"{path}:{text.count(chr(10), 0, match.start()) + 1}: this kernel does not begin with HD_AWAIT_INPUTS()"
+                    for match in KERNEL.finditer(text))
 
 
 def module_of(path):
@@ -81,7 +90,7 @@ def main(root):
              for members in circles(edges)]
     found += [f"{members[0]}/:1: folders include each other in a circle: {' '.join(members)}"
               for members in circles(folder_edges(edges))]
-    tree.report(crowded(paths) + found + twins(root, paths), paths)
+    tree.report([*crowded(paths), *found, *twins(root, paths), *early(root, paths)], paths)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ static __device__ void keep_obs(const struct hd_env_gpu_envs *envs,
 
 static __global__ void begin_envs(struct hd_env_gpu_envs envs, struct hd_env_gpu_steps steps)
 {
+    HD_AWAIT_INPUTS();
     __shared__ struct hd_pong_scene scenes[2];
     __shared__ bool starts;
     const int64_t env = blockIdx.x;
@@ -39,6 +40,7 @@ static __global__ void begin_envs(struct hd_env_gpu_envs envs, struct hd_env_gpu
 static __global__ void play_envs(struct hd_env_gpu_envs envs, struct hd_env_gpu_steps steps,
                                  int64_t t)
 {
+    HD_AWAIT_INPUTS();
     __shared__ struct hd_pong_showing showing;
     const int64_t env = blockIdx.x;
     if (threadIdx.x == 0)

@@ -40,6 +40,7 @@ static __device__ enum turn play_turn(const struct hd_env_gpu_evaluation *evalua
 static __global__ void play_turns(struct hd_env_gpu_evaluation evaluation, const float *out,
                                   int64_t outputs)
 {
+    HD_AWAIT_INPUTS();
     __shared__ struct hd_pong_scene scenes[2];
     __shared__ enum turn turn;
     const int64_t env = blockIdx.x;

@@ -18,6 +18,7 @@ static __device__ void add_sums(sums_of_rows *into, const sums_of_rows &other)
 static __global__ void dqn_rows(const struct hd_dqn_loss loss, const int64_t *used_p, float *dq,
                                 float *td2, sums_of_rows *sums_p)
 {
+    HD_AWAIT_INPUTS();
     const int64_t used = hd_rows_count_used(used_p, loss.batch);
     sums_of_rows sums = {};
     for (int64_t b = threadIdx.x; b < loss.batch; b += HD_ROW_THREADS)

@@ -25,6 +25,7 @@ static __device__ void add_sums(sums_of_rows *into, const sums_of_rows &other)
 static __global__ void ppo_rows(const struct hd_ppo_loss given, const int64_t *used_p, float *dout,
                                 sums_of_rows *sums_p)
 {
+    HD_AWAIT_INPUTS();
     const struct hd_ppo_loss loss = hd_ppo_read_scheduled(&given);
     const int64_t used = hd_rows_count_used(used_p, loss.batch), width = loss.logits + 1;
     sums_of_rows sums = hd_ppo_init_sums();
@@ -52,6 +53,7 @@ static __device__ void add_two(double *into, const double &other)
 
 static __global__ void standardise_all(float *adv, const int64_t *n_p)
 {
+    HD_AWAIT_INPUTS();
     const int64_t n = *n_p;
     double sum = 0, squares = 0;
     for (int64_t i = threadIdx.x; i < n; i += HD_ROW_THREADS)

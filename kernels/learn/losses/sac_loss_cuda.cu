@@ -11,6 +11,7 @@ extern "C" {
 static __global__ void draw_rows(const struct hd_sac_draw draw, float *joined, float *log_prob,
                                  struct hd_squashed *drawn)
 {
+    HD_AWAIT_INPUTS();
     if (HD_ELEMENT < draw.rows)
         hd_sac_draw_row(&draw, HD_ELEMENT, joined, log_prob, drawn);
 }
@@ -25,6 +26,7 @@ extern "C" int hd_sac_draw_actions_cuda(const struct hd_sac_draw *draw, float *j
 static __global__ void target_rows(const struct hd_sac_targets targets, const float *log_alpha,
                                    float *y)
 {
+    HD_AWAIT_INPUTS();
     if (HD_ELEMENT < targets.rows)
         y[HD_ELEMENT] = hd_sac_compute_target(&targets, expf(*log_alpha), HD_ELEMENT);
 }
@@ -39,6 +41,7 @@ extern "C" int hd_sac_compute_targets_cuda(const struct hd_sac_targets *targets,
 static __global__ void choose_rows(int64_t rows, const float *q1, const float *q2, float *dq1,
                                    float *dq2)
 {
+    HD_AWAIT_INPUTS();
     const int64_t r = HD_ELEMENT;
     if (r >= rows)
         return;
@@ -55,6 +58,7 @@ extern "C" int hd_sac_choose_critic_cuda(int64_t rows, const float *q1, const fl
 
 static __global__ void join_rows(const struct hd_sac_join join, float *joined, int64_t *used_p)
 {
+    HD_AWAIT_INPUTS();
     const int64_t width = join.obs + join.dims, r = HD_ELEMENT / width, i = HD_ELEMENT % width;
     if (r < join.rows)
         joined[HD_ELEMENT] = i < join.obs ? join.obs_rows[r * join.obs + i]
@@ -83,6 +87,7 @@ static __device__ void add_critic_sums(struct hd_sac_critic_sums *into,
 static __global__ void critic_rows(int64_t rows, const int64_t *used_p, const float *q,
                                    const float *y, float *dq, struct hd_sac_critic_sums *sums_p)
 {
+    HD_AWAIT_INPUTS();
     const int64_t used = hd_rows_count_used(used_p, rows);
     struct hd_sac_critic_sums sums = {};
     for (int64_t r = threadIdx.x; r < rows; r += HD_ROW_THREADS)
@@ -111,6 +116,7 @@ static __device__ void add_sums(struct hd_sac_sums *into, const struct hd_sac_su
 static __global__ void sac_rows(const struct hd_sac_loss loss, const int64_t *used_p,
                                 const float *log_alpha, float *dout, struct hd_sac_sums *sums_p)
 {
+    HD_AWAIT_INPUTS();
     const int64_t used = hd_rows_count_used(used_p, loss.rows), width = 2 * loss.dims;
     const float alpha = expf(*log_alpha);
     struct hd_sac_sums sums = {};

@@ -47,6 +47,7 @@ template <class Made>
 static __global__ void hd_sum_columns(const Made made, const struct hd_sums_shape shape,
                                       const struct hd_gpu_sums sums)
 {
+    HD_AWAIT_INPUTS();
     __shared__ float part[HD_THREADS][HD_VECTOR];
     const int64_t first = blockIdx.y * shape.rows_of_block;
     const int64_t end = first + shape.rows_of_block;
@@ -96,6 +97,7 @@ static inline int hd_check_vectors(int64_t vectors)
 template <class Made>
 static __global__ void hd_make_rows(const Made made, uint32_t vectors, uint32_t across)
 {
+    HD_AWAIT_INPUTS();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < vectors)
         made(i / across, i % across * HD_VECTOR);

@@ -215,6 +215,7 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS, N == 2 ? 4 : 0)
     convolve(const __grid_constant__ struct args args)
 {
+    HD_AWAIT_INPUTS();
     __shared__ uint2 image[HD_FIRST_FOURS], factors[HD_FIRST_CHANNELS * STEPS][N][32];
     const struct band band = find_band(args);
     int32_t at[TILES][2];

@@ -234,6 +234,7 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS)
     add_products(const __grid_constant__ struct args args)
 {
+    HD_AWAIT_INPUTS();
     alignas(16) __shared__ uint32_t image[HD_FIRST_IMAGE_PAIRS];
     alignas(16) __shared__ uint32_t delta[HD_FIRST_PAIRS][8 * N + 8];
     __shared__ int32_t at[HD_FIRST_PAIRS];
@@ -271,6 +272,7 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     add_partials(const float *partials, int32_t splits, int64_t weights, float *gradient)
 {
+    HD_AWAIT_INPUTS();
     enum { ROWS = THREADS / SUMMED };
     __shared__ float part[ROWS][SUMMED];
     const int32_t column = (int32_t)threadIdx.x % SUMMED, row = (int32_t)threadIdx.x / SUMMED;

@@ -30,6 +30,7 @@ static inline __device__ float multiply(const struct hd_gpu_heads &heads, int64_
 static __global__ void forward(const __grid_constant__ struct hd_gpu_heads heads, const float *bias,
                                float *q)
 {
+    HD_AWAIT_INPUTS();
     __shared__ float value, mean;
     const int32_t actions = heads.actions;
     float *to = q + (int64_t)blockIdx.x * (heads.dueling ? actions : heads.outputs);

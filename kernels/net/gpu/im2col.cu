@@ -54,6 +54,7 @@ static inline __device__ const From *row_of(const struct hd_gpu_obs &obs, int64_
 template <class From, class To>
 static __global__ void take_obs(const struct hd_gpu_obs obs, int64_t n, int64_t ld, To *to)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = HD_ELEMENT;
     if (i >= n)
         return;
@@ -123,6 +124,7 @@ static __global__ void obs_columns(const struct hd_gpu_obs obs, const struct hd_
                                    int64_t from_row, uint32_t n, uint32_t vectors, bool aligned,
                                    To *columns)
 {
+    HD_AWAIT_INPUTS();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
@@ -209,6 +211,7 @@ extern "C" int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
 template <class T, bool RELU>
 static __global__ void act_columns(const T *x, const struct hd_gpu_window w, uint32_t n, T *columns)
 {
+    HD_AWAIT_INPUTS();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;

@@ -47,6 +47,7 @@ template <class T>
 static __global__ void normalise(const struct row_of_image row, const T *x, const float *weight,
                                  const float *bias, struct moments *moments, T *y)
 {
+    HD_AWAIT_INPUTS();
     __shared__ float part[HD_THREADS];
     const int32_t ld = row.image.pixels * row.image.stored;
     const float n = (float)row.count();
@@ -87,6 +88,7 @@ static __global__ void find_slopes(const struct row_of_image row, const T *x, co
                                    const struct moments *moments, const T *dy,
                                    struct slopes *slopes)
 {
+    HD_AWAIT_INPUTS();
     __shared__ float part[HD_THREADS];
     const int64_t first = (int64_t)blockIdx.x * row.image.pixels * row.image.stored;
     const struct moments m = moments[blockIdx.x];

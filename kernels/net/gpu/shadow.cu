@@ -23,6 +23,7 @@ template <class T>
 static __global__ void refresh(const __grid_constant__ struct hd_tiles tiles, int64_t lo,
                                int64_t hi)
 {
+    HD_AWAIT_INPUTS();
     hd_tiles_renew<T>(tiles, lo, hi, NULL, refresh_step{tiles.floats});
 }
 
@@ -38,6 +39,7 @@ extern "C" int hd_gpu_refresh_shadow(const struct hd_tiles *tiles, int64_t lo, i
 static __global__ void gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
                                        const float *gradient, float *grad)
 {
+    HD_AWAIT_INPUTS();
     const int64_t i = lo + HD_ELEMENT;
     if (i < hi)
         grad[i] = at[i] < 0 ? 0 : gradient[at[i]];
@@ -55,6 +57,7 @@ extern "C" int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
 static __global__ void finish_sums(const float *sums, int64_t stride, int64_t first, int64_t end,
                                    float *to)
 {
+    HD_AWAIT_INPUTS();
     const int64_t column = first + HD_ELEMENT;
     if (column >= end)
         return;

@@ -18,7 +18,8 @@ phases and their steps, in this order; each phase is done within 560 s:
      strategies   `runner bench` of serial, bucketed and pipelined: updates of the program
      steady       calls of CUDA that wait, in a run that is warm
   3  games        Pong to a mean return of 18
-  4  sanitizer    some tests under compute-sanitizer: memcheck, racecheck, synccheck, initcheck
+  4  early        kernels that are launched early (HD_EARLY_LAUNCH=1): the same parameters, time of updates
+     sanitizer    some tests under compute-sanitizer: memcheck, racecheck, synccheck, initcheck
   5  peers        the updates of `kernels` in PyTorch: eager, CUDA graphs, compiled
 
   --phase N         the steps of one phase (machine always)
@@ -49,7 +50,7 @@ PHASES = [{"smoke": training.smoke, "tests": checks.tests, "tolerances": checks.
           {"kernels": speed.kernels, "hops": speed.hops, "strategies": training.strategies,
            "steady": training.steady},
           {"games": training.games},
-          {"sanitizer": checks.sanitizer},
+          {"early": training.early, "sanitizer": checks.sanitizer},
           {"peers": speed.peers}]
 STEPS = {name: step for phase in PHASES for name, step in phase.items()}
 PHASE_S = 560

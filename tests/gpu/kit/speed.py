@@ -13,9 +13,9 @@ FIRST_CONVS = [(768, 16), (32, 32), (256, 32), (2048, 32), (32, 128)]
 PEERS_S = 420
 
 
-def measure_part(kit, step, *words):
+def measure_part(kit, step, *words, env=None):
     """All results of a call of bench_parts."""
-    done = kit.execute(step, [kit.program("bench_parts"), *words], 120)
+    done = kit.execute(step, [kit.program("bench_parts"), *words], 120, env=env)
     result = done.outcome()
     if result["outcome"] != PASSED:
         kit.record(step, **result)
@@ -33,6 +33,13 @@ def kernels(kit):
             measure_part(kit, f"kernels/{net} {batch} {precision}", "update_gpu", net, precision, batch)
     for batch, channels in [(1, 16)] if kit.tiny else FIRST_CONVS:
         measure_part(kit, f"kernels/first_conv {batch} {channels}", "first_conv", batch, channels)
+
+
+def early(kit):
+    """Updates with kernels that are launched early, for comparison with those of `kernels`."""
+    for net, batch in [("cartpole", 1)] if kit.tiny else KERNELS:
+        measure_part(kit, f"early/{net} {batch}", "update_gpu", net, "f32" if kit.tiny else "bf16", batch,
+                     env=kit.environment(HD_EARLY_LAUNCH=1))
 
 
 def hops(kit):

@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import time
 
+import speed
 from jobs import FAILED, MEASURED, PASSED, SKIPPED, TIMED_OUT, last_line, read_json, read_lines, signal_group
 
 ENDLESS = ["env.stop_value=1e9", "max_env_step=1e15"]
@@ -33,24 +34,24 @@ def options(kit, config, settings):
     return [word for setting in ["policy.cuda=true", *tiny, *settings] for word in ("--set", setting)]
 
 
-def run(kit, step, config, settings, limit, ranks=1, program=None):
+def run(kit, step, config, settings, limit, ranks=1, program=None, env=None):
     """Trains; returns the program that has ended, and the folder that it leaves. A run that fails is repeated
     task by task, because then the message names the task that did it."""
-    done, folder = train(kit, step, config, settings, limit, ranks, program)
+    done, folder = train(kit, step, config, settings, limit, ranks, program, env)
     sequential = "runtime.executor=sequential"
     if done.outcome()["outcome"] in (FAILED, TIMED_OUT) and sequential not in settings:
-        again, _ = train(kit, step + "/sequential", config, [*settings, sequential], min(limit, 100), ranks, program)
+        again, _ = train(kit, step + "/sequential", config, [*settings, sequential], min(limit, 100), ranks, program, env)
         kit.record(step + "/sequential", **again.outcome(), what="the failed run again", seconds=round(again.seconds, 2))
     return done, folder
 
 
-def train(kit, step, config, settings, limit, ranks, program):
+def train(kit, step, config, settings, limit, ranks, program, env):
     folder = kit.file("runs", step.replace("/", "-"))
     shutil.rmtree(folder, ignore_errors=True)
     start = ["launch", "--nproc-per-node", ranks] if ranks > 1 else ["run"]
     words = [program or kit.program("runner"), *start, kit.config(config), "--quiet", "--dir", folder,
              *options(kit, config, settings)]
-    return kit.execute(step, words, limit), folder
+    return kit.execute(step, words, limit, env=kit.environment(**env or {})), folder
 
 
 # -- Smoke -------------------------------------------------------------------------------------------
@@ -76,10 +77,10 @@ def smoke(kit):
 # -- The same bits -----------------------------------------------------------------------------------
 
 def compare(kit, group, contenders):
-    """contenders: {name: (config, settings, ranks)}, which must end in the same parameters."""
+    """contenders: {name: (config, settings, ranks[, environment])}, which must end in the same parameters."""
     wanted = None
-    for name, (config, settings, ranks) in contenders.items():
-        done, folder = run(kit, f"{group}/{name}", config, settings, 300, ranks)
+    for name, (config, settings, ranks, *env) in contenders.items():
+        done, folder = run(kit, f"{group}/{name}", config, settings, 300, ranks, env=env[0] if env else None)
         result, more = done.outcome(), {}
         if result["outcome"] == PASSED:
             found = read_json(os.path.join(folder, "result.json"))["param_hash"]
@@ -112,6 +113,14 @@ def bits(kit):
         shards = [*ENDLESS, updates, "world.shards=2"]
         compare(kit, f"ranks/{name}", {"1 rank of 2 shards": (config, shards, 1),
                                        "2 ranks on one GPU": (config, shards, 2)})
+
+
+def early(kit):
+    """Kernels that are launched before their predecessors have ended: the same parameters."""
+    for name, config in TRAINED.items():
+        settings = [*ENDLESS, f"max_train_iter={3 if kit.tiny else UPDATES[name]}"]
+        compare(kit, f"early/{name}", {"off": (config, settings, 1), "on": (config, settings, 1, {"HD_EARLY_LAUNCH": 1})})
+    speed.early(kit)
 
 
 # -- Solved games ------------------------------------------------------------------------------------
@@ -236,8 +245,8 @@ def steady(kit):
             kit.record(step, FAILED, why=why)
             continue
         waiting = {call: n for call, n in counts.items() if n and (call not in (
-            "synchronous", "cudaLaunchKernel", "cudaGraphLaunch", "cudaMemcpyAsync"))}
-        live = counts["cudaMemcpyAsync"] + counts["cudaGraphLaunch"] + counts["cudaLaunchKernel"] > 0 or kit.tiny
+            "synchronous", "cudaLaunchKernelExC", "cudaGraphLaunch", "cudaMemcpyAsync"))}
+        live = counts["cudaMemcpyAsync"] + counts["cudaGraphLaunch"] + counts["cudaLaunchKernelExC"] > 0 or kit.tiny
         why = f"calls that wait: {json.dumps(waiting)}" if counts["synchronous"] else None if live else "nothing ran"
         kit.record(step, FAILED if why else PASSED, why=why, value=counts["synchronous"], unit="calls that wait",
                    calls=counts, **use)
