@@ -17,7 +17,7 @@ from runner import ROOT, Scratch, check, environment, skip  # noqa: E402
 from ways import take_share  # noqa: E402
 
 PROGRAM = os.path.join(os.path.dirname(os.environ.get("HD_RUNNER_EMULATED", "")), "../test_kernels_racing")
-SLOW = ("test_actor_critic", "test_net", "test_pixel_pong_cuda", "test_net_cuda", "test_conv_net")  # ever longer
+SLOW = ("test_list_cuda", "test_actor_critic", "test_net", "test_pixel_pong_cuda", "test_net_cuda", "test_conv_net")  # ever longer
 BARRIER = re.compile(r"\b__syncthreads\w*\(")
 RACE = re.compile(r"emulation: kernel .*: race: .*")
 

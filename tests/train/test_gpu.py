@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on GPUs, on the real program and an emulated CUDA (tests/emulation): StarPU's CUDA workers,
 moves, recorded graphs, NCCL. One set of bits whatever executor, scheduler, window, number of GPUs, of
-ranks and path of gradients; near the CPU's; and what is said where there are no GPUs. A commit tries half of the
-parts."""
+ranks and path of gradients; near the CPU's; and what is said where there are no GPUs. A commit tries a quarter of
+the parts."""
 
 import glob
 import json
