@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be lock-free");
 
@@ -218,13 +217,13 @@ bool hd_comm_is_aborted(struct hd_comm *comm)
 
 bool hd_comm_get_failure(struct hd_comm *comm, struct hd_comm_failure *failure_p)
 {
-    enum { TRIES = 2000, NAP_NS = 50000 }; /* its writer may have died half way */
+    enum { TRIES = 2000 }; /* its writer may have died half way */
     const struct hd_comm_header *header = comm->header;
     int state = atomic_load_explicit(&header->abort, memory_order_acquire);
     if (state == HD_COMM_OK)
         return false;
     for (int i = 0; i < TRIES && state == HD_COMM_ABORTING; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        hd_nap(0);
         state = atomic_load_explicit(&header->abort, memory_order_acquire);
     }
     if (state == HD_COMM_ABORTED)

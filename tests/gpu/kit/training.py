@@ -34,24 +34,24 @@ def options(kit, config, settings):
     return [word for setting in ["policy.cuda=true", *tiny, *settings] for word in ("--set", setting)]
 
 
-def run(kit, step, config, settings, limit, ranks=1, program=None, env=None):
+def run(kit, step, config, settings, limit, ranks=1, program=None, **env):
     """Trains; returns the program that has ended, and the folder that it leaves. A run that fails is repeated
     task by task, because then the message names the task that did it."""
-    done, folder = train(kit, step, config, settings, limit, ranks, program, env)
+    done, folder = train(kit, step, config, settings, limit, ranks, program, **env)
     sequential = "runtime.executor=sequential"
     if done.outcome()["outcome"] in (FAILED, TIMED_OUT) and sequential not in settings:
-        again, _ = train(kit, step + "/sequential", config, [*settings, sequential], min(limit, 100), ranks, program, env)
+        again, _ = train(kit, step + "/sequential", config, [*settings, sequential], min(limit, 100), ranks, program, **env)
         kit.record(step + "/sequential", **again.outcome(), what="the failed run again", seconds=round(again.seconds, 2))
     return done, folder
 
 
-def train(kit, step, config, settings, limit, ranks, program, env):
+def train(kit, step, config, settings, limit, ranks, program, **env):
     folder = kit.file("runs", step.replace("/", "-"))
     shutil.rmtree(folder, ignore_errors=True)
     start = ["launch", "--nproc-per-node", ranks] if ranks > 1 else ["run"]
     words = [program or kit.program("runner"), *start, kit.config(config), "--quiet", "--dir", folder,
              *options(kit, config, settings)]
-    return kit.execute(step, words, limit, env=kit.environment(**env or {})), folder
+    return kit.execute(step, words, limit, env=kit.environment(**env)), folder
 
 
 # -- Smoke -------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def compare(kit, group, contenders):
     """contenders: {name: (config, settings, ranks[, environment])}, which must end in the same parameters."""
     wanted = None
     for name, (config, settings, ranks, *env) in contenders.items():
-        done, folder = run(kit, f"{group}/{name}", config, settings, 300, ranks, env=env[0] if env else None)
+        done, folder = run(kit, f"{group}/{name}", config, settings, 300, ranks, **dict(*env))
         result, more = done.outcome(), {}
         if result["outcome"] == PASSED:
             found = read_json(os.path.join(folder, "result.json"))["param_hash"]
