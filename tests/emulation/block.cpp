@@ -73,7 +73,7 @@ struct Thread {
 };
 
 std::vector<Thread> threads; /* of the running block */
-unsigned n_threads, n_started, n_finished, n_at_barrier;
+unsigned n_threads, n_started, n_finished, n_at_barrier, n_in_warps;
 int n_true, barrier_result;
 Thread *current;
 Fibre scheduler;
@@ -155,7 +155,8 @@ void finish(Thread *thread)
     n_finished++;
     if (n_at_barrier > 0)
         die_in_kernel("has ended while others wait in __syncthreads()");
-    release_warp(number_of(thread) / WARP * WARP);
+    if (n_in_warps > 0)
+        release_warp(number_of(thread) / WARP * WARP);
 }
 
 /* A fibre starts threads while there are any, then waits for the next block. */
@@ -229,7 +230,7 @@ void run_block()
 {
     threads.assign(n_threads, Thread());
     hd_emulated_put_in_order(order, n_threads, n_orders++);
-    n_started = n_finished = n_at_barrier = n_true = 0;
+    n_started = n_finished = n_at_barrier = n_in_warps = n_true = 0;
     emulation::begin_block(n_threads);
     while (n_started < n_threads) {
         if (idle.empty()) {
@@ -279,8 +280,10 @@ void complete(Thread *warp, unsigned n_lanes, unsigned mask, const char *what)
             warp[l].result = {takes_part(source) ? warp[source].value : UINT64_MAX, ballot};
         }
     for (unsigned l = 0; l < n_lanes; l++)
-        if (takes_part((int)l))
+        if (takes_part((int)l)) {
             warp[l].state = READY;
+            n_in_warps--;
+        }
 }
 
 /* After a lane of the warp has ended. */
@@ -308,6 +311,7 @@ bool come(const char *what, unsigned mask, int source, uint64_t value, bool pred
     self->value = value;
     self->predicate = predicate;
     self->state = IN_WARP;
+    n_in_warps++;
     complete(&threads[first], lanes_of(first), mask, what);
     return self->state != IN_WARP;
 }

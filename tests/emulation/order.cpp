@@ -31,6 +31,8 @@ void hd_emulated_put_in_order(std::vector<uint32_t> &order, size_t n, uint64_t k
 {
     static const bool backwards = !strcmp(get_wanted(), "reverse");
     static const uint64_t seed = strtoull(get_wanted(), nullptr, 10);
+    if (!hd_emulated_order_is_random() && order.size() == n)
+        return; /* it stands there already */
     uint64_t state = key;
     state = draw(&state) ^ seed;
     order.resize(n);
