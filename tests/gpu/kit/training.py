@@ -21,11 +21,13 @@ UPDATES = {"dqn": 1000, "ppo": 1000, "list": 20}  # until bits are compared
 
 
 # On the emulation: little of everything.
-TINY = ["env.collector_env_num=2", "env.evaluator_env_num=1", "env.n_evaluator_episode=1", "env.max_evaluator_step=20",
-        "policy.collect.n_sample=16", "policy.learn.batch_size=4", "policy.model.encoder_hidden_size_list=[8,8]"]
-TINY_PPO = ["policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0"]
+TINY = ["world.shards=1", "env.collector_env_num=2", "env.evaluator_env_num=1", "env.n_evaluator_episode=1",
+        "env.max_evaluator_step=20", "policy.collect.n_sample=16", "policy.learn.batch_size=4",
+        "policy.model.encoder_hidden_size_list=[8,8]"]
+TINY_PPO = ["policy.learn.epoch_per_collect=1", "policy.model.actor_head_hidden_size=0",
+            "policy.model.critic_head_hidden_size=0"]
 TINY_DQN = ["policy.learn.update_per_collect=1"]
-TINY_LIST = ["policy.learn.microbatch=2",
+TINY_LIST = ["policy.learn.epoch_per_collect=1", "policy.learn.microbatch=2",
              "policy.model.layers=[{conv: {channels: 4, kernel: 3, stride: 4}}, relu, flatten, {dense: 8}, layer_norm]"]
 
 
