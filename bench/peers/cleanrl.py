@@ -37,6 +37,7 @@ class Case:
     envs: int
     arguments: tuple = ()  # of the script, in place of its defaults
     sets: tuple = ()  # of the run file
+    frames: int = 1  # steps of the innermost environment, which records episodes, in an env step
 
     @property
     def steps(self):
@@ -54,6 +55,9 @@ CASES = {
     "HopperSAC": Case("Hopper-v4", "sac_continuous_action.py", "cleanrl_pendulum", 1, 100000, 1, (),
                       ("env.env_id=Hopper-v4", "policy.random_collect_size=5000",
                        "policy.other.replay_buffer.replay_buffer_size=100000")),
+    "HalfCheetahAnnealed": Case("HalfCheetah-v4", "ppo_continuous_action.py", "cleanrl_half_cheetah", 2048, 488, 1, (),
+                                ("env.env_id=HalfCheetah-v4", "policy.learn.schedule.learning_rate={type: linear, end: 0}")),
+    "Breakout": Case("ale_py:BreakoutNoFrameskip-v4", "ppo_atari.py", "cleanrl_breakout", 1024, 500, 8, frames=4),
     "Hopper": Case("Hopper-v5", "ppo_continuous_action.py", "cleanrl_half_cheetah", 2048, 98, 1,
                    ("--anneal-lr", "False"), ("env.env_id=Hopper-v5",)),
 }
@@ -78,7 +82,7 @@ def read_return(folder, case):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             for line in file:
                 steps, total = line.split()
-                if int(steps) > (1 - LAST) * case.steps / case.envs:
+                if int(steps) > (1 - LAST) * case.steps / case.envs * case.frames:
                     totals.append(float(total))
     return statistics.fmean(totals)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: cleanrl_script.py SCRIPT ARGUMENT …
 
-Runs a script of the package `cleanrl` as it is. Of Gymnasium it meets what it was written for: ppo.py and
+Runs a script of the package `cleanrl` as it is. Of Gymnasium it meets what it was written for: ppo.py, ppo_atari.py and
 sac_continuous_action.py the interface of gym 0.23, ppo_continuous_action.py that of Gymnasium 0.28, both on top of the
 Gymnasium that is installed. Its environments record their episodes (cleanrl_record.py)."""
 
@@ -47,6 +47,13 @@ class SeededFirst(gymnasium.Wrapper):
         return self.env.reset(seed=seed)
 
 
+class FrameStack(gymnasium.wrappers.FrameStackObservation):
+    """Has the seed() of the wrapper within."""
+
+    def seed(self, seed):
+        self.env.get_wrapper_attr("seed")(seed)
+
+
 class GymVector(gymnasium.vector.SyncVectorEnv):
     """That of gym 0.23: four results of a step, infos as a list, and the last observation of an episode in them."""
 
@@ -69,7 +76,9 @@ def make_gym():
     gym = types.ModuleType("gym")
     gym.make, gym.spaces, gym.Env = make, gymnasium.spaces, gymnasium.Env
     gym.vector = types.SimpleNamespace(SyncVectorEnv=GymVector)
-    gym.wrappers = types.SimpleNamespace(RecordEpisodeStatistics=SeededFirst)
+    gym.wrappers = types.SimpleNamespace(
+        RecordEpisodeStatistics=SeededFirst, ResizeObservation=gymnasium.wrappers.ResizeObservation,
+        GrayScaleObservation=gymnasium.wrappers.GrayscaleObservation, FrameStack=FrameStack)
     return gym
 
 

@@ -96,6 +96,11 @@ def check_memory(wrapper, options):
                              f"wrapper; evaluations then have statistics of their own)")
 
 
+def make_tuple(value):
+    """A list of a run file, with those within, as a tuple: wrappers want shapes as such."""
+    return tuple(map(make_tuple, value)) if isinstance(value, list) else value
+
+
 def make_env(env_id, options):
     import gymnasium
     arguments = dict(options["kwargs"])
@@ -107,6 +112,7 @@ def make_env(env_id, options):
             arguments["max_episode_steps"] = options["max_episode_steps"]
         env = gymnasium.make(env_id, disable_env_checker=True, **arguments)
     for name, arguments in list_wrappers(options.get("wrappers", [])):
+        arguments = {key: make_tuple(value) for key, value in arguments.items()}
         env = find_object(name, None if is_parallel(env) else gymnasium.wrappers)(env, **arguments)
         check_memory(env, options)
     return env

@@ -112,15 +112,19 @@ TEST(test_wrappers)
     struct fixture *tenth = make(
         1, WALK, "wrappers=[\"FlattenObservation\", {\"gymnasium_envs:Half\": {\"divisor\": 10}}]");
     struct fixture *flat = make(1, WALK, "kwargs.obs=dict;wrappers=[\"FlattenObservation\"]");
+    struct fixture *reshaped =
+        make(1, WALK, "wrappers=[{\"ReshapeObservation\": {\"shape\": [1, 3]}}]");
     reset(plain, 0, 5);
     reset(half, 0, 5);
     reset(tenth, 0, 5);
     ck_assert_float_eq(half->obs[0], plain->obs[0] / 2);
     ck_assert_float_eq_tol(tenth->obs[0], plain->obs[0] / 10, 1e-7f);
     ck_assert_int_eq(flat->spec.shape[0], 4);
+    ck_assert_int_eq(reshaped->spec.shape[0], 3);
     drop(plain);
     drop(half);
     drop(flat);
+    drop(reshaped);
     release(tenth);
 }
 
