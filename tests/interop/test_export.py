@@ -268,6 +268,9 @@ def check_refusals(scratch):
     done = subprocess.run([sys.executable, "-c", program], cwd=scratch.path, text=True, capture_output=True, check=False,
                           env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
     check(done.returncode == 1 and "pip install 'heddle[export]'" in done.stderr, f"without onnx: {done}")
+    done = subprocess.run([sys.executable, "-m", "heddle", "export", source, "--onnx", scratch("x.onnx")], text=True, capture_output=True,
+                          env=environment(PYTHONPATH=os.path.join(ROOT, "python"), HEDDLE_INFER_LIBRARY="/nothing"), check=False)
+    check(done.returncode == 1 and done.stderr.startswith("error: heddle needs its C library"), f"without the library: {done}")
 
 
 # -- Documents ---------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
             print_help()
         runner = os.fspath(find_runner())
         os.execve(runner, [runner, *(arguments or ["--help"])], build_environment())
-    except Error as error:
+    except (Error, ImportError) as error:  # without the C library, or a package
         for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
