@@ -111,7 +111,11 @@ static int look_for_end(struct hd_session *session)
 {
     if (hd_session_watch(session))
         return HD_ERR_WATCHDOG;
-    return hd_interrupted ? hd_session_get_status(session) : HD_OK; /* it may have failed before */
+    if (!hd_interrupted)
+        return HD_OK; /* it may have failed before */
+    const int status = hd_session_get_status(session), cause = hd_session_get_cause(session);
+    const bool is_stop = cause == HD_ERR_STOPPED || cause == HD_ERR_INTERRUPTED;
+    return is_stop ? cause : status; /* another rank may have been the first to stop */
 }
 
 /* A rank would train on without anybody who looks after it. Its parent is asked for, as the
