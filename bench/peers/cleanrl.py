@@ -57,7 +57,7 @@ CASES = {
                        "policy.other.replay_buffer.replay_buffer_size=100000")),
     "HalfCheetahAnnealed": Case("HalfCheetah-v4", "ppo_continuous_action.py", "cleanrl_half_cheetah", 2048, 488, 1, (),
                                 ("env.env_id=HalfCheetah-v4", "policy.learn.schedule.learning_rate={type: linear, end: 0}")),
-    "Breakout": Case("ale_py:BreakoutNoFrameskip-v4", "ppo_atari.py", "cleanrl_breakout", 1024, 500, 8, frames=4),
+    "Breakout": Case("ale_py:BreakoutNoFrameskip-v4", "ppo_atari.py", "cleanrl_breakout", 1024, 350, 8, frames=4),
     "Hopper": Case("Hopper-v5", "ppo_continuous_action.py", "cleanrl_half_cheetah", 2048, 98, 1,
                    ("--anneal-lr", "False"), ("env.env_id=Hopper-v5",)),
 }
