@@ -186,7 +186,7 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
     int status = run_iterations(executor);
     /* A failure to submit ends the session as a failed task does; a signal is no failure: the run's
      * state has been saved, or the session knows of it. */
-    if (status != HD_OK && status != HD_ERR_STOPPED && status != HD_ERR_INTERRUPTED)
+    if (status != HD_OK && !hd_status_is_stop(status))
         hd_session_fail(session, status, "iteration %lld cannot go on: %s",
                         (long long)hd_binder_get_iteration(&executor->binder),
                         hd_status_get_text(status));

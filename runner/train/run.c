@@ -411,14 +411,14 @@ static void report_failure(struct hd_train *train, int status)
         return;
     }
     const int cause = hd_session_get_cause(train->session);
-    if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
+    if (hd_status_is_stop(cause))
         report_late_stop(train);
     tell_ranks(train, status, cause, message);
     const struct hd_world *world = &train->ranks.world;
     if (status == HD_ERR_PEER && world->supervised &&
         (world->local_rank != 0 || world->local_world == world->world)) /* the launcher says why */
         return;
-    if (cause == HD_ERR_INTERRUPTED || cause == HD_ERR_STOPPED)
+    if (hd_status_is_stop(cause))
         return;
     hd_log(HD_LOG_ERROR, "%s", message);
 }
@@ -427,7 +427,7 @@ static void report_failure(struct hd_train *train, int status)
 static void record_end(void *arg, int status)
 {
     struct hd_train *train = arg;
-    if (status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED)
+    if (hd_status_is_stop(status))
         report_late_stop(train);
     hd_end_record(train, status);
 }

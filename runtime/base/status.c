@@ -24,3 +24,8 @@ int hd_status_get_exit_code(int status)
     }
     return 1;
 }
+
+bool hd_status_is_stop(int status)
+{
+    return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED;
+}

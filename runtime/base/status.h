@@ -6,6 +6,8 @@
  * otherwise. The place that first knows of an error logs it, once; callers pass the code up. */
 #pragma once
 
+#include <stdbool.h>
+
 /* X(name, value, exit code of the program, sentence) */
 #define HD_STATUS_MAP(X)                                                                           \
     X(OK, 0, 0, "success")                                                                         \
@@ -35,6 +37,9 @@ const char *hd_status_get_text(int status);
 
 /* Returns the program's exit code for a status (README.md has the table). Thread safe. */
 int hd_status_get_exit_code(int status);
+
+/* Returns whether a status is that of a stop by a signal. Thread safe. */
+bool hd_status_is_stop(int status);
 
 /* Returns from the calling function when an expression fails. */
 #define HD_TRY(expression)                                                                         \

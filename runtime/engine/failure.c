@@ -55,11 +55,6 @@ const char *hd_session_get_message(const struct hd_session *session)
     return session->failure.message;
 }
 
-static bool is_signal(int status)
-{
-    return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED;
-}
-
 /* Only the session's thread tells of waits, as only it knows that nothing else happens. */
 static void tell_waiting(struct hd_session *session)
 {
@@ -82,7 +77,7 @@ int hd_session_poll(struct hd_session *session)
     tell_waiting(session);
     const int signal = session->options.interrupted ? *session->options.interrupted : 0;
     if (session->options.comm && hd_comm_get_failure(session->options.comm, &failure) &&
-        !(signal && is_signal(failure.status)))
+        !(signal && hd_status_is_stop(failure.status)))
         latch(session, failure.rank == session->options.rank ? failure.status : HD_ERR_PEER,
               failure.status, failure.text[0] ? failure.text : "another rank failed");
     if (signal)

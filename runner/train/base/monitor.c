@@ -94,7 +94,7 @@ static void end_process(struct hd_monitor *monitor, struct hd_session *session, 
         return;
     if (status == HD_ERR_WATCHDOG)
         report_hang(monitor, session);
-    else if (status != HD_ERR_STOPPED && status != HD_ERR_INTERRUPTED)
+    else if (!hd_status_is_stop(status))
         hd_log(HD_LOG_ERROR, "%s; a task does not return, so the signal ends the process",
                hd_session_get_message(session));
     exit_code = hd_status_get_exit_code(status);
@@ -112,10 +112,9 @@ static int look_for_end(struct hd_session *session)
     if (hd_session_watch(session))
         return HD_ERR_WATCHDOG;
     if (!hd_interrupted)
-        return HD_OK; /* it may have failed before */
-    const int status = hd_session_get_status(session), cause = hd_session_get_cause(session);
-    const bool is_stop = cause == HD_ERR_STOPPED || cause == HD_ERR_INTERRUPTED;
-    return is_stop ? cause : status; /* another rank may have been the first to stop */
+        return HD_OK;                                /* it may have failed before */
+    const int cause = hd_session_get_cause(session); /* of another rank, if that stopped first */
+    return hd_status_is_stop(cause) ? cause : hd_session_get_status(session);
 }
 
 /* A rank would train on without anybody who looks after it. Its parent is asked for, as the

@@ -99,7 +99,7 @@ static int find_signal(const struct hd_train *train, int status)
         return train->checkpoints.stop_signal;
     if (status == HD_ERR_PEER && train->session)
         status = hd_session_get_cause(train->session);
-    if (status != HD_ERR_STOPPED && status != HD_ERR_INTERRUPTED)
+    if (!hd_status_is_stop(status))
         return 0;
     return hd_asked_to_stop ? hd_asked_to_stop : status == HD_ERR_INTERRUPTED ? SIGINT : SIGTERM;
 }
