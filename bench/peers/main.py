@@ -17,8 +17,8 @@ machine hits all alike, and prints how many times faster Heddle is. Cases (defau
   package     acting on numpy arrays with CartPole's net, and stepping 16 CartPoles, from Python on one core:
               PyTorch, gymnasium's vector environments
   classic     training CartPole and Pendulum with PPO, DQN and SAC on two cores: Stable-Baselines3
-  cleanrl     returns on LunarLander, HalfCheetah, Hopper and Breakout with PPO and on Pendulum, InvertedPendulum and Hopper
-              with SAC, through the bridge to Gymnasium, at the same number of steps: CleanRL's own scripts;
+  cleanrl     returns on LunarLander, HalfCheetah, Hopper and Breakout with PPO and on Pendulum, InvertedPendulum
+              and Hopper with SAC, through the bridge to Gymnasium, at the same number of steps: CleanRL's scripts;
               --repeats is the number of seeds, --env HopperSAC takes one case
 
 --short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more

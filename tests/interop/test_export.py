@@ -252,6 +252,12 @@ def load_in_floats(directory, weights):
     return heddle.load(file.name, weights)
 
 
+def run_apart(scratch, *words, **env):
+    """Python in a process of its own, to which packages and the library may be missing."""
+    return subprocess.run([sys.executable, *words], cwd=scratch.path, text=True, capture_output=True, check=False,
+                          env=environment(PYTHONPATH=os.path.join(ROOT, "python"), **env))
+
+
 def check_refusals(scratch):
     source = scratch("vector")
     check("--onnx FILE" in export(source, expect=2), "nothing to write")
@@ -265,11 +271,9 @@ def check_refusals(scratch):
         check(f"the layer layers.3.1 (gelu) cannot be exported as {form}" in said, f"an unknown layer: {said}")
     check(not os.path.exists(scratch("x")) and not os.path.exists(scratch("x.onnx")), "what was refused left files")
     program = f"import sys; sys.modules['onnx'] = None; from heddle.commands import main; sys.exit(main({['export', source, '--onnx', 'x']}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=scratch.path, text=True, capture_output=True, check=False,
-                          env=environment(PYTHONPATH=os.path.join(ROOT, "python")))
+    done = run_apart(scratch, "-c", program)
     check(done.returncode == 1 and "pip install 'heddle[export]'" in done.stderr, f"without onnx: {done}")
-    done = subprocess.run([sys.executable, "-m", "heddle", "export", source, "--onnx", scratch("x.onnx")], text=True, capture_output=True,
-                          env=environment(PYTHONPATH=os.path.join(ROOT, "python"), HEDDLE_INFER_LIBRARY="/nothing"), check=False)
+    done = run_apart(scratch, "-m", "heddle", "export", source, "--onnx", "x", HEDDLE_INFER_LIBRARY="/nothing")
     check(done.returncode == 1 and done.stderr.startswith("error: heddle needs its C library"), f"without the library: {done}")
 
 
